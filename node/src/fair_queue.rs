@@ -4,6 +4,8 @@
 //! weighed in. What is too little for the next item stays the key's own, so an item that is heavier than a quantum passes after some
 //! turns. In the long run every key that waits gets the same weight, in many items or in few.
 
+mod sweeps;
+
 use std::{
     borrow::Borrow,
     collections::{HashMap, VecDeque},
@@ -11,8 +13,7 @@ use std::{
     mem,
 };
 
-/// Items pushed, at least, before [`FairQueue::sweep`] looks through a queue again.
-const SWEEP_MIN: usize = 512;
+pub(crate) use self::sweeps::Sweeps;
 
 /// Items that wait, by their keys. Those of one key keep their order.
 #[derive(Debug)]
@@ -22,9 +23,7 @@ pub struct FairQueue<K, T> {
     fifos: HashMap<K, Fifo<T>>,
     /// The same keys. The first one has its turn.
     turns: VecDeque<K>,
-    /// Items pushed since the last sweep, and items that it left.
-    pushed: usize,
-    left: usize,
+    sweeps: Sweeps,
 }
 
 #[derive(Debug)]
@@ -43,8 +42,7 @@ impl<K: Eq + Hash, T> FairQueue<K, T> {
             quantum: quantum.max(1),
             fifos: HashMap::new(),
             turns: VecDeque::new(),
-            pushed: 0,
-            left: 0,
+            sweeps: Sweeps::default(),
         }
     }
 
@@ -71,7 +69,7 @@ impl<K: Eq + Hash, T> FairQueue<K, T> {
         K: Borrow<Q>,
         Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
     {
-        self.pushed = self.pushed.saturating_add(1);
+        self.sweeps.pushed();
         if let Some(fifo) = self.fifos.get_mut(key) {
             fifo.items.push_back((weight, item));
             return;
@@ -87,7 +85,7 @@ impl<K: Eq + Hash, T> FairQueue<K, T> {
     /// Drops the items that are not wanted any more, once as many were pushed as the last sweep left. To be called after each push: then
     /// unwanted items are about as many as wanted ones at most, or a few hundred, and each push pays for a look at a few items.
     pub fn sweep(&mut self, is_wanted: impl Fn(&T) -> bool) {
-        if self.pushed <= self.left.max(SWEEP_MIN) {
+        if !self.sweeps.is_due() {
             return;
         }
         let quantum = self.quantum;
@@ -98,8 +96,7 @@ impl<K: Eq + Hash, T> FairQueue<K, T> {
         });
         let fifos = &self.fifos;
         self.turns.retain(|key| fifos.contains_key(key));
-        self.left = self.len();
-        self.pushed = 0;
+        self.sweeps.swept(self.len());
     }
 
     /// Takes the items whose turns are next: at most `count` of them, and at most this weight together, but an item that is heavier alone.

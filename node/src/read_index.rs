@@ -272,10 +272,16 @@ impl Reader {
         T: Send + 'static,
         Q: Fn(&ReadView<'_>) -> Result<Read<T>, Fault> + Send + Sync + 'static,
     {
-        let query = Arc::clone(query);
-        let asked = move |view: &StateView<'_>| ask(view, ticket, &*query);
+        // As in `Question`: a read that gave up must leave no request behind.
+        let query = Arc::downgrade(query);
+        let asked = move |view: &StateView<'_>| {
+            let query = query.upgrade()?;
+            Some(ask(view, ticket, &*query))
+        };
         let disk_reads = &self.core.disk_reads;
-        Ok(disk_reads.ask(tenant, extent, deadline, asked).await??)
+        let read = disk_reads.ask(tenant, extent, deadline, asked).await?;
+        // This read holds its query for as long as it waits.
+        Ok(read.ok_or(ReadError::Stopping)??)
     }
 
     /// Asks a query of the current view, which must follow the ticket. It may wait for the disk, so call it where that is allowed.

@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, prelude::*};
 
-use super::*;
+use super::{sweeps::SWEEP_MIN, *};
 use crate::properties::check;
 
 const QUANTUM: usize = 100;

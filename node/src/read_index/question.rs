@@ -1,7 +1,7 @@
 //! What waits for a round: somebody who wants the ticket, or a query to ask of the round's view.
 
 use std::sync::{
-    Arc,
+    Arc, Weak,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -9,6 +9,7 @@ use helve_machine::{Fault, query::Read};
 use tokio::sync::oneshot;
 
 use super::{ReadView, Ticket, error::is_not_cached};
+use crate::keyed_places::SharedPlace;
 
 /// One that waits.
 pub(super) trait Waiter: Send {
@@ -31,6 +32,53 @@ pub(super) trait Waiter: Send {
     fn tell(self: Box<Self>, ticket: Ticket);
 }
 
+/// A read that waits for a round, with its place.
+pub(super) struct Waiting {
+    waiter: Box<dyn Waiter>,
+    /// Held until the read is told, or waits for the disk, where it has another place.
+    place: Option<SharedPlace>,
+}
+
+impl Waiting {
+    pub(super) fn new(waiter: Box<dyn Waiter>, place: SharedPlace) -> Self {
+        Self {
+            waiter,
+            place: Some(place),
+        }
+    }
+
+    /// See [`Waiter::tenant`].
+    pub(super) fn tenant(&self) -> &str {
+        self.waiter.tenant()
+    }
+
+    /// See [`Waiter::is_gone`].
+    pub(super) fn is_gone(&self) -> bool {
+        self.waiter.is_gone()
+    }
+
+    /// See [`Waiter::wants_view`].
+    pub(super) fn wants_view(&self) -> bool {
+        self.waiter.wants_view()
+    }
+
+    /// See [`Waiter::goes_to_disk`].
+    pub(super) fn goes_to_disk(&mut self) {
+        self.waiter.goes_to_disk();
+        self.place = None;
+    }
+
+    /// See [`Waiter::look`].
+    pub(super) fn look(&mut self, view: &ReadView<'_>) -> bool {
+        self.waiter.look(view)
+    }
+
+    /// See [`Waiter::tell`].
+    pub(super) fn tell(self, ticket: Ticket) {
+        self.waiter.tell(ticket);
+    }
+}
+
 /// What a query of a round's view came to.
 pub(super) struct Asked<T> {
     pub(super) ticket: Ticket,
@@ -41,7 +89,9 @@ pub(super) struct Asked<T> {
 /// A query that waits.
 pub(super) struct Question<T, Q> {
     tenant: String,
-    query: Arc<Q>,
+    /// The caller's: a read that gave up must leave no request behind, since nothing is charged
+    /// for that any more.
+    query: Weak<Q>,
     reply: oneshot::Sender<Asked<T>>,
     waits_for_disk: Arc<AtomicBool>,
     read: Option<Result<Read<T>, Fault>>,
@@ -51,7 +101,7 @@ impl<T, Q> Question<T, Q> {
     /// `waits_for_disk` is set once it does.
     pub(super) fn new(
         tenant: &str,
-        query: Arc<Q>,
+        query: Weak<Q>,
         reply: oneshot::Sender<Asked<T>>,
         waits_for_disk: Arc<AtomicBool>,
     ) -> Self {
@@ -116,7 +166,10 @@ where
         if self.reply.is_closed() {
             return true;
         }
-        let read = (self.query)(view);
+        let Some(query) = self.query.upgrade() else {
+            return true;
+        };
+        let read = query(view);
         if read.as_ref().is_err_and(is_not_cached) {
             return false;
         }

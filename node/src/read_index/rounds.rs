@@ -22,12 +22,12 @@ use tonic_types::StatusExt as _;
 use super::{
     Core, ReadError, ReadView, Ticket, ask,
     disk_reads::Extent,
-    question::{Asked, Question, Waiter},
+    question::{Asked, Question, Waiter, Waiting},
 };
 use crate::{
     bounds::{self, Shared},
     fair_queue::FairQueue,
-    keyed_places::{SharedPlace, SharedPlaces},
+    keyed_places::SharedPlaces,
     leader_contact::{Declined, Lacking, LeaderContact},
     limits::{
         READ_INDEX_LIMIT, READ_QUEUE_MAX, READ_ROUND_LAG_MAX, READ_ROUNDS_MAX, READ_TURN_QUERIES,
@@ -40,12 +40,10 @@ use crate::{
     traces,
 };
 
-type Waiting = Box<dyn Waiter>;
-
-/// Where reads wait for a round, each with its place.
+/// Where reads wait for a round.
 #[derive(Clone)]
 pub(super) struct Rounds {
-    queue: mpsc::UnboundedSender<(Waiting, SharedPlace)>,
+    queue: mpsc::UnboundedSender<Waiting>,
     places: SharedPlaces,
 }
 
@@ -92,7 +90,7 @@ impl Rounds {
         let waits_for_disk = Arc::<AtomicBool>::default();
         let question = Question::new(
             tenant,
-            Arc::clone(query),
+            Arc::downgrade(query),
             reply,
             Arc::clone(&waits_for_disk),
         );
@@ -106,7 +104,7 @@ impl Rounds {
         })
     }
 
-    /// How many reads wait for a round, how many may, and how often one was refused.
+    /// How many reads wait for a round or its answer, how many may, and how often one was refused.
     pub(super) fn fullness(&self) -> Shared {
         Shared {
             used: self.places.used(),
@@ -117,14 +115,14 @@ impl Rounds {
 
     async fn wait<A>(
         &self,
-        waiter: Waiting,
+        waiter: Box<dyn Waiter>,
         answer: oneshot::Receiver<A>,
         deadline: Instant,
     ) -> Result<A, ReadError> {
         let _round = traces::part("read index");
         let place = self.places.take(waiter.tenant(), 1);
         let place = place.ok_or(ReadError::Overloaded(bounds::ROUND_READS))?;
-        if self.queue.send((waiter, place)).is_err() {
+        if self.queue.send(Waiting::new(waiter, place)).is_err() {
             return Err(ReadError::Stopping);
         }
         match timeout_at(deadline, answer).await {
@@ -135,11 +133,7 @@ impl Rounds {
 }
 
 /// Each round serves all that arrived before it started.
-async fn rounds(
-    asker: Arc<Asker>,
-    core: Arc<Core>,
-    mut waiting: mpsc::UnboundedReceiver<(Waiting, SharedPlace)>,
-) {
+async fn rounds(asker: Arc<Asker>, core: Arc<Core>, mut waiting: mpsc::UnboundedReceiver<Waiting>) {
     let slots = Arc::new(Semaphore::new(READ_ROUNDS_MAX));
     let mut under_way = JoinSet::new();
     let mut arrived = Vec::new();
@@ -157,7 +151,7 @@ async fn rounds(
         if waiting.recv_many(&mut arrived, READ_QUEUE_MAX).await == 0 {
             return;
         }
-        let round: Vec<Waiting> = arrived.drain(..).map(|(waiter, _)| waiter).collect();
+        let round = std::mem::take(&mut arrived);
         let (asker, core) = (Arc::clone(&asker), Arc::clone(&core));
         under_way.spawn(async move {
             let answered = asker.round(round).await;
@@ -212,8 +206,8 @@ impl Core {
         beyond
     }
 
-    fn answer_from_disk(&self, ticket: Ticket, round: Vec<Waiting>) {
-        round.iter().for_each(|waiter| waiter.goes_to_disk());
+    fn answer_from_disk(&self, ticket: Ticket, mut round: Vec<Waiting>) {
+        round.iter_mut().for_each(Waiting::goes_to_disk);
         let together = self.disk_reads.reads_together();
         for (tenant, mut reads) in by_tenant(round) {
             while !reads.is_empty() {
@@ -285,7 +279,7 @@ struct Answered {
 
 impl Asker {
     /// Asks until a leader answers, or no read waits any more.
-    async fn round(&self, round: Vec<Waiting>) -> Option<(Ticket, Vec<Waiting>)> {
+    async fn round(&self, mut round: Vec<Waiting>) -> Option<(Ticket, Vec<Waiting>)> {
         let mut pause = Duration::from_millis(2);
         loop {
             let applied = self.consensus.applied().index();
@@ -294,7 +288,9 @@ impl Asker {
             {
                 return Some((ticket, round));
             }
-            if round.iter().all(|waiter| waiter.is_gone()) {
+            // One read that waits long must not keep those that gave up.
+            round.retain(|waiter| !waiter.is_gone());
+            if round.is_empty() {
                 return None;
             }
             tokio::time::sleep(pause).await;

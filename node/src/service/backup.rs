@@ -68,10 +68,11 @@ pub(super) fn backup(
         services: Arc::clone(services),
         origin,
         out,
+        slot: Arc::new(slot),
         trace: None,
     };
     let request = request.into_inner();
-    let pump = pump(sending, (request, parent), deadline, entry, slot);
+    let pump = pump(sending, (request, parent), deadline, entry);
     Ok(pumped(RPC, account, pump, parts))
 }
 
@@ -91,7 +92,6 @@ async fn pump(
     (request, parent): (BackupRequest, Option<TraceParent>),
     deadline: Instant,
     entry: Entry,
-    _slot: OwnedSemaphorePermit,
 ) -> Option<Problem> {
     let services = Arc::clone(&sending.services);
     let timer = services.metrics.stream(RPC);
@@ -116,6 +116,8 @@ struct Sending {
     services: Arc<Services>,
     origin: Origin,
     out: mpsc::Sender<Charged<BackupPart>>,
+    /// Shared with the threads that read for it: they may outlive a backup that is cancelled.
+    slot: Arc<OwnedSemaphorePermit>,
     /// Of the backup's span, if it is traced: its phases have one each, and its parts none.
     trace: Option<Trace>,
 }
@@ -171,7 +173,9 @@ impl Sending {
         let stopped = stop.clone();
         // The thread does not go on for a caller that has gone.
         let _stop = stop.drop_guard();
+        let slot = Arc::clone(&self.slot);
         let describing = task::spawn_blocking(move || {
+            let _slot = slot;
             let manifest = describe(&snapshot, &maker, |rows| {
                 counted.store(rows, Ordering::Relaxed);
                 !stopped.is_cancelled()
@@ -189,7 +193,9 @@ impl Sending {
     /// Sends all files but those left out, no faster than snapshots go to peers.
     async fn files(&self, snapshot: SnapshotDir, left_out: BTreeSet<usize>) -> Result<(), End> {
         let (made, mut chunks) = mpsc::channel(limits::SNAPSHOT_CHUNKS_QUEUED_MAX);
+        let slot = Arc::clone(&self.slot);
         let reading = task::spawn_blocking(move || {
+            let _slot = slot;
             for chunk in snapshot.chunks_without(left_out, limits::SNAPSHOT_CHUNK_BYTES) {
                 failpoint::check(Failpoint::BackupChunk).map_err(StorageError::Snapshot)?;
                 let chunk = chunk?;

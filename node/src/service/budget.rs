@@ -11,9 +11,9 @@
 
 mod full;
 mod owners;
+mod queues;
 
 use std::{
-    collections::VecDeque,
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -27,8 +27,11 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::owners::Owners;
 pub(crate) use self::{full::Full, owners::Owner};
+use self::{
+    owners::Owners,
+    queues::{Queues, Waiting},
+};
 use super::caller::{Caller, Power};
 use crate::bounds::{Bounds, Fullness, GIVEN_UP, GivenUp, Load, OWNERS, OwnerKind, WHATS, What};
 
@@ -55,21 +58,7 @@ struct State {
     addresses: Owners<Option<Address>>,
     strangers: Owners<Option<Address>>,
     /// By what they wait for.
-    waiting: [Vec<Queue>; WHATS.len()],
-}
-
-/// The calls of one owner that wait, in the order in which they came. They hold up no other owner's.
-#[derive(Debug)]
-struct Queue {
-    owner: Arc<Owner>,
-    calls: VecDeque<Waiting>,
-}
-
-/// A call that waits for room.
-#[derive(Debug)]
-struct Waiting {
-    amount: usize,
-    granted: oneshot::Sender<Charge>,
+    waiting: [Queues; WHATS.len()],
 }
 
 /// What was taken of a budget. Given back when this is dropped.
@@ -159,8 +148,13 @@ impl Budgets {
                 Ok(charge) => return Ok(charge),
                 Err(full) => full,
             };
+            // A call whose deadline has passed would only fill the queue.
+            if deadline <= Instant::now() {
+                self.count_refused(full);
+                return Err(full);
+            }
             let (granted, waiting) = oneshot::channel();
-            state.enqueue(owner, what, Waiting { amount, granted });
+            state.waiting[what as usize].push(owner, Waiting { amount, granted });
             (full, waiting)
         };
         match timeout_at(deadline, granted).await {
@@ -277,64 +271,36 @@ impl Budgets {
 
     /// Gives back, and hands what is free to those who wait.
     fn give_back(&self, owner: &Arc<Owner>, what: What, amount: usize) {
-        let mut granted = Vec::new();
-        {
+        let granted = {
             let mut state = self.lock();
             for owner in owner.chain() {
                 owner.used[what as usize].fetch_sub(amount, Ordering::Relaxed);
             }
-            self.grant(&mut state, what, &mut granted);
-        }
+            self.grant(&mut state, what)
+        };
         for (waiting, charge) in granted {
             // Of a call that gave up in this moment the charge comes back, and is dropped outside the lock.
             drop(waiting.send(charge));
         }
     }
-}
 
-impl Budgets {
-    /// Hands out what is free: one call of each owner at a time.
+    /// Hands what is free to those who wait: to one call of each owner at a time.
     fn grant(
         &self,
         state: &mut MutexGuard<'_, State>,
         what: What,
-        granted: &mut Vec<(oneshot::Sender<Charge>, Charge)>,
-    ) {
+    ) -> Vec<(oneshot::Sender<Charge>, Charge)> {
         let mut queues = std::mem::take(&mut state.waiting[what as usize]);
-        let mut progress = !queues.is_empty();
-        while progress {
-            progress = false;
-            for Queue { owner, calls } in &mut queues {
-                while calls.front().is_some_and(|call| call.granted.is_closed()) {
-                    calls.pop_front();
-                }
-                let Some(next) = calls.front() else {
-                    continue;
-                };
-                let Ok(charge) = self.take_locked(state, owner, what, next.amount) else {
-                    continue;
-                };
-                granted.extend(calls.pop_front().map(|call| (call.granted, charge)));
-                progress = true;
-            }
-        }
-        queues.retain(|queue| !queue.calls.is_empty());
+        let granted =
+            queues.grant(|owner, amount| self.take_locked(state, owner, what, amount).ok());
         state.waiting[what as usize] = queues;
+        granted
     }
-}
 
-impl State {
-    fn enqueue(&mut self, owner: &Arc<Owner>, what: What, call: Waiting) {
-        let queues = &mut self.waiting[what as usize];
-        let is_own = |queue: &&mut Queue| Arc::ptr_eq(&queue.owner, owner);
-        if let Some(queue) = queues.iter_mut().find(is_own) {
-            queue.calls.push_back(call);
-            return;
-        }
-        queues.push(Queue {
-            owner: Arc::clone(owner),
-            calls: VecDeque::from([call]),
-        });
+    /// How many calls wait for this, gone or not.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self, what: What) -> usize {
+        self.lock().waiting[what as usize].len()
     }
 }
 

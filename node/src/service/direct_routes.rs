@@ -288,6 +288,11 @@ impl DirectRoutes {
         mut request: Request<Arriving>,
         who: Result<Arc<Caller>, Failure>,
     ) -> Answering {
+        // Only for want of room: a proxy may carry calls of many callers over one connection, and
+        // one without a valid credential must not slow down the others.
+        if let (Err(Failure::Full(_)), Some(pace)) = (&who, request.extensions().get::<Pace>()) {
+            pace.found_no_room(&self.access_check.budgets().stranger(from(&request)));
+        }
         if let Some(answer) = self.access_check.turned_away(&mut request, who) {
             return Answering::with(answer);
         }
@@ -388,3 +393,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

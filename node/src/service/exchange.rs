@@ -4,12 +4,14 @@
 //! of calls under way it begins no more of them, and reads no further batch until those of the last one have begun, so that HTTP/2's
 //! flow control slows the caller down. A stream that nothing comes over for long, with nothing under way, ends.
 
-use std::{collections::VecDeque, fmt, future, pin::Pin, sync::Arc, time::Duration};
+mod calls;
+
+use std::{fmt, future, pin::Pin, sync::Arc, time::Duration};
 
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
-    stream::{self, BoxStream, FuturesUnordered},
+    stream::{self, BoxStream},
 };
 use helve_proto::v1::{
     ExchangeAnswer, ExchangeCall, ExchangeReply, ExchangeRequest, exchange_answer::Answer,
@@ -24,6 +26,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Code, Status, Streaming};
 
+use self::calls::Calls;
 use super::{
     Services,
     access_check::may_call,
@@ -80,33 +83,6 @@ struct Out {
 /// Why a stream ends: `Ok` when the caller ended it.
 type End = Result<(), Status>;
 
-/// The calls of one stream, in the order of their arrival.
-#[derive(Default)]
-struct Calls {
-    under_way: FuturesUnordered<BoxFuture<'static, Answered>>,
-    /// What came in the last batch and has not begun: a future that is not polled does nothing.
-    waiting: VecDeque<BoxFuture<'static, Answered>>,
-}
-
-impl Calls {
-    /// Lets those begin that the bound allows.
-    fn begin(&mut self) {
-        let room = limits::EXCHANGE_CALLS_IN_FLIGHT_MAX - self.under_way.len();
-        let next = self.waiting.drain(..room.min(self.waiting.len()));
-        self.under_way.extend(next);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.under_way.is_empty() && self.waiting.is_empty()
-    }
-
-    /// The next that ends; `None` if there are none.
-    async fn next(&mut self) -> Option<Answered> {
-        self.begin();
-        self.under_way.next().await
-    }
-}
-
 /// Starts to serve a stream. Dropping the answers ends it.
 pub(crate) fn start(
     services: Arc<Services>,
@@ -153,10 +129,15 @@ async fn serve(
     let mut pending = Calls::default();
     let mut idle = Idle::new(from.account.budgets().bounds().exchange_idle);
     loop {
-        pending.begin();
-        let has_room = pending.under_way.len() < limits::EXCHANGE_CALLS_IN_FLIGHT_MAX;
+        // Answers first: what is finished should not wait behind what only begins. Without one that
+        // is ready, this also lets all calls begin that may, so that another batch can be read.
+        if let Some(Some(first)) = pending.next().now_or_never() {
+            out.send(gather(first, &mut pending)).await?;
+            idle.ends();
+            continue;
+        }
+        let (has_room, is_empty) = (pending.has_room(), pending.is_empty());
         tokio::select! {
-            // Answers first: what is finished should not wait behind what only begins.
             biased;
             Some(first) = pending.next() => {
                 out.send(gather(first, &mut pending)).await?;
@@ -184,7 +165,7 @@ async fn serve(
                     }
                 }
             }
-            () = idle.is_over(), if pending.is_empty() => {
+            () = idle.is_over(), if is_empty => {
                 from.account.budgets().give_up(GivenUp::Idle);
                 return Err(Failure::Idle(idle.time).into());
             }
@@ -249,11 +230,12 @@ fn take(
         request: from.account.take_request().map(Arc::new),
         ..from.clone()
     };
-    let calls = batch.calls.into_iter();
-    pending.waiting.extend(calls.map(|call| {
+    let services = Arc::clone(services);
+    let calls = batch.calls.into_iter().map(move |call| {
         let deadline = deadline_after(call.timeout_ms, now);
-        answer(Arc::clone(services), from.clone(), call, deadline)
-    }));
+        answer(Arc::clone(&services), from.clone(), call, deadline)
+    });
+    pending.take_in(calls);
     Ok(())
 }
 

@@ -29,7 +29,6 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Services,
-    account::Account,
     admit::{self, ListRoom, Origin},
     budget::{Charge, Full},
     caller::Caller,
@@ -118,7 +117,7 @@ impl Services {
             Err(failure) => return Err(refused(failure, entry)),
         };
         let (out, parts) = mpsc::channel(1);
-        let admitted = (room, deadline);
+        let admitted = (Arc::new(room), deadline);
         let pump = pump(Arc::clone(self), listing, parent, admitted, out, entry);
         Ok(pumped(L::RPC, account, pump, parts))
     }
@@ -142,7 +141,7 @@ async fn pump<L: Listing>(
     services: Arc<Services>,
     listing: L,
     parent: Option<TraceParent>,
-    (room, deadline): (ListRoom, Instant),
+    (room, deadline): (Arc<ListRoom>, Instant),
     out: mpsc::Sender<Charged<L::Part>>,
     entry: Entry,
 ) -> Option<Problem> {
@@ -160,7 +159,7 @@ async fn pump<L: Listing>(
 async fn run<L: Listing>(
     services: &Arc<Services>,
     listing: L,
-    room: &ListRoom,
+    room: &Arc<ListRoom>,
     deadline: Instant,
     out: &mpsc::Sender<Charged<L::Part>>,
 ) -> End {
@@ -172,14 +171,12 @@ async fn run<L: Listing>(
             Err(error) => return End::Failed(error.into()),
         };
         first = Some(ticket);
-        let (made, mut pages) = mpsc::channel(limits::LIST_PAGES_BUFFERED_MAX);
         let producer = Producer {
             services: Arc::clone(services),
             listing: listing.clone(),
-            caller: Arc::clone(&room.caller),
-            account: Arc::clone(&room.account),
+            room: Arc::clone(room),
         };
-        let producing = task::spawn_blocking(move || producer.produce(ticket, &made));
+        let (producing, mut pages) = producer.start(ticket);
         if let Err(end) = forward(services, (&listing, &room.caller), &mut pages, out, lapse).await
         {
             return end;
@@ -237,14 +234,26 @@ async fn forward<L: Listing>(
 struct Producer<L> {
     services: Arc<Services>,
     listing: L,
-    caller: Arc<Caller>,
-    account: Arc<Account>,
+    /// Held until the thread ends. A caller that cancels its list at once would otherwise get its
+    /// place back while the thread lives on, and could hold all threads with one place.
+    room: Arc<ListRoom>,
 }
 
 /// What came of making the parts: all of them, or no room for the next.
 type Produced = Read<Result<(), Full>>;
 
+/// The thread that makes the parts.
+type Producing = task::JoinHandle<Result<Produced, Fault>>;
+
 impl<L: Listing> Producer<L> {
+    /// Starts the thread, and returns it and the parts that it makes. It ends soon after those are
+    /// dropped.
+    fn start(self, ticket: Ticket) -> (Producing, mpsc::Receiver<Charged<L::Part>>) {
+        let (made, pages) = mpsc::channel(limits::LIST_PAGES_BUFFERED_MAX);
+        let producing = task::spawn_blocking(move || self.produce(ticket, &made));
+        (producing, pages)
+    }
+
     fn produce(
         &self,
         ticket: Ticket,
@@ -260,15 +269,18 @@ impl<L: Listing> Producer<L> {
         view: &ReadView<'_>,
         made: &mpsc::Sender<Charged<L::Part>>,
     ) -> Result<Produced, Fault> {
-        let scope = scope(view, &self.caller.tenant);
+        let tenant = &self.room.caller.tenant;
+        let scope = scope(view, tenant);
         let mut listing = self.listing.clone();
         loop {
-            let mut charge = match self.room() {
-                Ok(charge) => charge,
-                Err(full) => return Ok(Read::Answer(Err(full))),
+            let mut charge = match while_taken(made, self.part_room()) {
+                Some(Ok(charge)) => charge,
+                Some(Err(full)) => return Ok(Read::Answer(Err(full))),
+                None => return Ok(Read::Answer(Ok(()))),
             };
-            let turn =
-                Handle::current().block_on(self.services.long_reads.turn(&self.caller.tenant));
+            let Some(turn) = while_taken(made, self.services.long_reads.turn(tenant)) else {
+                return Ok(Read::Answer(Ok(())));
+            };
             let read = listing.part(view.view, &scope, PAGE)?;
             drop(turn);
             let mut part = match stamped(read, view.index) {
@@ -291,10 +303,26 @@ impl<L: Listing> Producer<L> {
     }
 
     /// Room for the next part, before it is read. Waits as long as for a caller who does not read.
-    fn room(&self) -> Result<Charge, Full> {
-        let bytes = self.account.answer_room(PART_BYTES_MAX);
+    async fn part_room(&self) -> Result<Charge, Full> {
+        let account = &self.room.account;
+        let bytes = account.answer_room(PART_BYTES_MAX);
         let until = Instant::now() + limits::LIST_STALL_MAX;
-        let room = Arc::clone(&self.account).wait(What::AnswerBytes, bytes, until);
-        Handle::current().block_on(room)
+        Arc::clone(account)
+            .wait(What::AnswerBytes, bytes, until)
+            .await
     }
 }
+
+/// Blocks until this is done, or returns `None` once no caller takes the parts any more.
+fn while_taken<P, T>(made: &mpsc::Sender<Charged<P>>, work: impl Future<Output = T>) -> Option<T> {
+    Handle::current().block_on(async {
+        tokio::select! {
+            biased;
+            () = made.closed() => None,
+            done = work => Some(done),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

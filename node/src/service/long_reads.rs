@@ -89,6 +89,12 @@ impl LongReads {
         turn.await
     }
 
+    /// How many reads wait, gone or not.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.turns.lock().waiting.len()
+    }
+
     /// How many turns are taken, how many there are, and how many did not come in time.
     pub(super) fn fullness(&self) -> Shared {
         Shared {
@@ -186,7 +192,7 @@ mod tests {
             let gone = reads.turn("acme").now_or_never();
             assert!(gone.is_none(), "the turn is taken");
         }
-        let left = reads.turns.lock().waiting.len();
+        let left = reads.waiting();
         assert!(left < 1_000, "{left}");
         drop(turn);
         assert!(waits.now_or_never().is_some());

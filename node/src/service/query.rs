@@ -11,6 +11,7 @@ use prost::Message as _;
 
 use super::{
     Services, account::Account, admit::Admitted, budget::Charge, caller::Caller, failure::Failure,
+    long_reads::Turn,
 };
 use crate::{
     bounds::What,
@@ -97,13 +98,6 @@ impl Services {
         let query = Arc::new(query);
         let mut room = None;
         loop {
-            let asked = Asking {
-                query: Arc::clone(&query),
-                caller: Arc::clone(&admitted.caller),
-                account: Arc::clone(&admitted.account),
-                bytes_max,
-                room: Mutex::new(room.take()),
-            };
             // No caller keeps its turn while it waits for room of its own.
             let turn = match Q::PLACE {
                 Place::Disk => {
@@ -112,6 +106,14 @@ impl Services {
                 }
                 Place::Memory => None,
             };
+            let asked = Asking {
+                query: Arc::clone(&query),
+                caller: Arc::clone(&admitted.caller),
+                account: Arc::clone(&admitted.account),
+                bytes_max,
+                room: Mutex::new(room.take()),
+                _turn: turn,
+            };
             let answer = self.reader.read(
                 &admitted.caller.tenant,
                 admitted.deadline,
@@ -119,7 +121,6 @@ impl Services {
                 move |view: &ReadView<'_>| asked.answer(view),
             );
             let answer = answer.await?;
-            drop(turn);
             if let Some((reply, charge)) = answer {
                 admitted.keep_answer(charge);
                 return Ok(reply);
@@ -140,6 +141,8 @@ struct Asking<Q> {
     bytes_max: usize,
     /// What was waited for.
     room: Mutex<Option<Charge>>,
+    /// Held until no thread reads: a cancelled call would otherwise return it while one reads on.
+    _turn: Option<Turn>,
 }
 
 impl<Q: Query> Asking<Q> {
@@ -196,3 +199,6 @@ pub(crate) fn stamped<R: CallReply>(mut read: Read<R>, index: u64) -> Read<R> {
     }
     read
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,7 @@ use crate::{
     config::{Auth, Bootstrap, Config, Tls, Tuning},
     metrics::Observed,
     raft::Consensus,
+    read_index::Reader,
     service::Services,
     traces::Traces,
     vault::KeyFiles,
@@ -31,6 +32,7 @@ const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 pub(crate) struct Alone {
     pub(crate) consensus: Consensus,
     pub(crate) services: Arc<Services>,
+    pub(crate) reader: Reader,
     log: PathBuf,
     _background: Background,
     _directory: TempDir,
@@ -64,10 +66,13 @@ impl Alone {
         let consensus = parts.consensus(&runtime, None).await;
         let consensus = consensus.expect("consensus has nothing to take up");
         let mut background = Background::on(&runtime);
-        let Core { services, .. } = parts.core(&consensus, &mut background);
+        let Core {
+            services, reader, ..
+        } = parts.core(&consensus, &mut background);
         Self {
             consensus,
             services,
+            reader,
             log,
             _background: background,
             _directory: directory,

@@ -5,13 +5,18 @@ use std::{
     time::Duration,
 };
 
-use futures::future::try_join_all;
-use helve_machine::View;
+use futures::{FutureExt as _, future::try_join_all};
+use helve_machine::{Fault, View, query::Read};
 use helve_proto::peer::v1::LogId;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{limits::DISK_READS_TOGETHER_MAX, storage::options::StateOptions};
+use crate::{
+    limits::DISK_READS_TOGETHER_MAX,
+    node::Alone,
+    read_index::{Place, ReadView},
+    storage::options::StateOptions,
+};
 
 fn reads() -> (DiskReads, TempDir) {
     let directory = tempfile::tempdir().unwrap();
@@ -178,4 +183,23 @@ async fn more_than_may_wait_is_refused() {
     assert!(push(&reads, "greedy", Extent::Few(DISK_READS_WAITING_MAX)));
     let refused = reads.ask("acme", Extent::Few(1), soon(), |_| ()).await;
     assert!(matches!(refused, Err(ReadError::Overloaded("disk-reads"))));
+}
+
+#[tokio::test]
+async fn reads_that_gave_up_leave_no_query_where_they_waited() {
+    let node = Alone::start().await;
+    let reads = &node.reader.core.disk_reads;
+    // No thread takes their jobs.
+    lock(&reads.queue).threads = DISK_READS_MAX;
+    let probe = Arc::new(());
+    for _ in 0..100 {
+        let probe = Arc::clone(&probe);
+        let query = move |_: &ReadView<'_>| -> Result<Read<usize>, Fault> {
+            Ok(Read::Answer(Arc::strong_count(&probe)))
+        };
+        let gone = node.reader.read_applied(soon(), Place::Disk, query);
+        assert!(gone.now_or_never().is_none(), "it waits");
+    }
+    assert_eq!(reads.fullness().used, 100);
+    assert_eq!(Arc::strong_count(&probe), 1);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use helve_proto::v1::{TokenGrant, TokenRole};
 use proptest::{collection::vec, prelude::*};
 
@@ -170,6 +171,29 @@ async fn owner_that_waits_for_much_holds_up_no_other() {
     taken.truncate(8);
     assert!(little.await.unwrap().is_ok());
     assert!(much.await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn little_is_left_of_calls_that_give_up_while_another_waits() {
+    let budgets = small();
+    let owner = reader(&budgets, "a", "one");
+    let taken = take_all(&budgets, &owner);
+    let far = Instant::now() + Duration::from_secs(60);
+    let wait = |until| Box::pin(budgets.wait(&owner, BYTES, 1, until));
+    let mut waits = wait(far);
+    assert!((&mut waits).now_or_never().is_none());
+    for _ in 0..2_000 {
+        assert!(wait(Instant::now()).await.is_err());
+    }
+    assert_eq!(budgets.waiting(BYTES), 1, "late calls do not queue");
+    for _ in 0..10_000 {
+        assert!(wait(far).now_or_never().is_none(), "there is no room");
+    }
+    let left = budgets.waiting(BYTES);
+    assert!(left < 1_000, "{left}");
+    drop(taken);
+    assert!(waits.await.is_ok());
+    assert_eq!(budgets.waiting(BYTES), 0);
 }
 
 #[test]

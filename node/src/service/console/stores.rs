@@ -59,15 +59,15 @@ impl Services {
         self.cluster.readiness.serves().map_err(Failure::Stopping)?;
         let deadline = Instant::now() + DEADLINE_DEFAULT;
         let caller = Arc::clone(&admitted.caller);
-        let look = move |view: &ReadView<'_>| page(view, &caller, &after).map(Read::Answer);
         let tenant = &admitted.caller.tenant;
         let turn = self.long_reads.turn_by(tenant, deadline).await?;
-        let page = self
-            .reader
-            .read(tenant, deadline, Place::Disk, look)
-            .await?;
-        drop(turn);
-        Ok(page)
+        let look = move |view: &ReadView<'_>| {
+            // Held until no thread reads, though the call may be cancelled before.
+            let _turn = &turn;
+            page(view, &caller, &after).map(Read::Answer)
+        };
+        let page = self.reader.read(tenant, deadline, Place::Disk, look);
+        Ok(page.await?)
     }
 }
 

@@ -52,15 +52,22 @@ fn a_batch_that_a_client_makes_up_is_refused_or_its_calls_have_rules_and_deadlin
     });
 }
 
+/// These calls, none of which has begun.
+fn unbegun(calls: impl Iterator<Item = BoxFuture<'static, Answered>> + Send + 'static) -> Calls {
+    let mut unbegun = Calls::default();
+    unbegun.take_in(calls);
+    unbegun
+}
+
 #[tokio::test]
 async fn no_more_calls_begin_than_the_bound_allows_and_all_begin_at_last() {
     let max = limits::EXCHANGE_CALLS_IN_FLIGHT_MAX;
+    // A call has begun once it is a future.
     let begun = Arc::new(AtomicUsize::new(0));
-    let mut calls = Calls::default();
-    for id in 0..2 * max - 1 {
-        let begun = Arc::clone(&begun);
+    let counted = Arc::clone(&begun);
+    let mut calls = unbegun((0..2 * max - 1).map(move |id| {
+        counted.fetch_add(1, Ordering::Relaxed);
         let call = async move {
-            begun.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
             let answer = ExchangeAnswer {
                 correlation_id: id as u64,
@@ -68,8 +75,8 @@ async fn no_more_calls_begin_than_the_bound_allows_and_all_begin_at_last() {
             };
             (answer, None)
         };
-        calls.waiting.push_back(call.boxed());
-    }
+        call.boxed()
+    }));
     let mut answered = 0;
     while calls.next().await.is_some() {
         answered += 1;
@@ -80,17 +87,30 @@ async fn no_more_calls_begin_than_the_bound_allows_and_all_begin_at_last() {
         (answered, begun.load(Ordering::Relaxed)),
         (2 * max - 1, 2 * max - 1)
     );
+    assert!(calls.is_empty());
+}
+
+#[tokio::test]
+async fn call_becomes_a_future_only_once_those_before_it_have_begun() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&made);
+    let ready = (0..limits::EXCHANGE_BATCH_CALLS_MAX).map(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        future::ready((ExchangeAnswer::default(), None)).boxed()
+    });
+    let mut calls = unbegun(ready);
+    // These answers are not read, and the other calls stay messages meanwhile.
+    let unread = gather_one(&mut calls).await.answers.len();
+    assert_eq!(unread, limits::EXCHANGE_BATCH_ANSWERS_MAX);
+    assert_eq!(made.load(Ordering::Relaxed), unread);
+    assert!(!calls.has_room(), "no further batch is read");
 }
 
 /// As many calls as there are answers in this many batches, each answered at once.
 fn answered(batches: usize) -> Calls {
     let answer = || future::ready((ExchangeAnswer::default(), None)).boxed();
     let count = batches * limits::EXCHANGE_BATCH_ANSWERS_MAX;
-    let waiting = std::iter::repeat_with(answer).take(count).collect();
-    Calls {
-        waiting,
-        ..Calls::default()
-    }
+    unbegun(std::iter::repeat_with(answer).take(count))
 }
 
 /// Where answers of a caller at this address go, in these budgets, and what comes of them.
@@ -139,7 +159,7 @@ async fn stream_ends_only_if_its_answers_stay_unread() {
 
 /// As many answers that are refusals of this many bytes.
 fn refused(answers: usize, bytes: usize) -> Calls {
-    let answer = || {
+    let answer = move || {
         let error = ErrorReply {
             message: "x".repeat(bytes),
             ..ErrorReply::default()
@@ -150,11 +170,7 @@ fn refused(answers: usize, bytes: usize) -> Calls {
         };
         future::ready((answer, None)).boxed()
     };
-    let waiting = std::iter::repeat_with(answer).take(answers).collect();
-    Calls {
-        waiting,
-        ..Calls::default()
-    }
+    unbegun(std::iter::repeat_with(answer).take(answers))
 }
 
 #[tokio::test(start_paused = true)]
