@@ -13,11 +13,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Archive, Backup, Growing, LogRun, Segment, Tip,
-    directory::{file_of, stored_name},
+    directory::{file_of, manifest_of, stored_name},
     proof,
     segment::archived,
     segment_path::first_of,
 };
+use crate::storage::durable_file;
 
 const CLUSTER_ID: &str = "0123456789";
 const PATH: &str = "log/01234567-4/00000000000000000005";
@@ -180,6 +181,8 @@ pub fn backup_manifest(bytes: &[u8]) {
     let Some((&[kind, byte], rest)) = bytes.split_first_chunk::<2>() else {
         return;
     };
+    let path = Path::new("backups/01234567-7");
+    assert!(manifest_of(rest, path, "01234567-7").is_err());
     let Ok(mut manifest) = BackupManifest::decode(rest) else {
         return;
     };
@@ -199,6 +202,9 @@ pub fn backup_manifest(bytes: &[u8]) {
     }
     let id = backup.id();
     assert!(!id.contains(['/', '.']), "{id}");
+    let sealed = durable_file::seal(&manifest.encode_to_vec());
+    assert!(manifest_of(&sealed, path, &id).is_ok_and(|read| read == backup));
+    assert!(manifest_of(&sealed, path, "another").is_err());
     let tip = Tip::behind(&backup);
     assert!(tip.is_reached_by(&[id]));
     let next = manifest.revision.saturating_add(1);

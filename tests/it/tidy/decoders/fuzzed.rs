@@ -23,7 +23,10 @@ pub(super) const TARGETS: &[Target] = &[
         ],
     ),
     target("audit_file", &[]),
-    target("backup_manifest", &["node/src/backup.rs"]),
+    target(
+        "backup_manifest",
+        &["node/src/backup.rs", "node/src/backup/directory.rs"],
+    ),
     target(
         "bearer_token",
         &[
