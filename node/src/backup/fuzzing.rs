@@ -26,7 +26,7 @@ const MAGIC: &[u8] = b"helvelog";
 
 /// The keys of the operator, which no input knows.
 static KEYS: LazyLock<Keyring> = LazyLock::new(|| {
-    let secret = Secret::new([7; 32]).expect("it is long enough");
+    let secret = Secret::new([7_u8; 32]).expect("it is long enough");
     Keyring::new([&secret], "backups that are made up").expect("it is one key")
 });
 
