@@ -23,7 +23,7 @@ use super::{
 };
 
 /// Code that takes bytes or text from the network: from MCP clients, bearers of sealed states, callers of a node, nodes, peers, and
-/// the places where backups are kept.
+/// the places where backups are kept. Not the clients in Python and TypeScript, whose tests have `made_up` in their names.
 const ROOMS: [&str; 17] = [
     "client/mcp/src/",
     "client/src/cluster/address.rs",
