@@ -25,6 +25,7 @@ pub(super) const IN_BACKUPS: &[Decoder] = &[
         MADE_UP_LISTING,
     ),
     by(SEGMENT, "archived", TESTS, MADE_UP_SEGMENT),
+    by(SEGMENT, "ends_by", TESTS, MADE_UP_SEGMENT),
     by(SEGMENT, "frames", TESTS, MADE_UP_SEGMENT),
     no_client(
         "node/src/backup/bucket.rs",
