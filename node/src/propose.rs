@@ -221,6 +221,12 @@ impl Proposer {
         &self.core.traces
     }
 
+    /// Whether this node leads.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.core.consensus.leading().here
+    }
+
     /// Commands of this node that wait to be proposed or forwarded.
     #[must_use]
     pub fn queued(&self) -> Shared {

@@ -37,6 +37,7 @@ use zeroize::Zeroizing;
 
 use self::disk::Disk;
 pub use self::{
+    change::UnfitChange,
     disk::{DiskKeys, NewDiskKey},
     files::{KeyFiles, Migration, watch_files},
     members::Members,

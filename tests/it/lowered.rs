@@ -130,7 +130,7 @@ async fn list(line: &NodeConnection) -> Result<Streaming<ListKeysReply>, Status>
         ..ListKeysRequest::default()
     };
     let mut client = StateServiceClient::new(line.clone());
-    let mut parts = client.list_keys(request).await?.into_inner();
+    let mut parts = client.list(request).await?.into_inner();
     parts.message().await?;
     Ok(parts)
 }

@@ -6,7 +6,7 @@
 //! All tenants share its bytes. The oldest change goes of the tenant whose changes take up most, so
 //! that a tenant that writes much shortens its own watches' window before another's.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use helve_proto::v1::Change;
@@ -25,7 +25,7 @@ const FRAME_BYTES: usize = 4;
 pub struct Window {
     group_id: u32,
     /// By tenant. Only operators make tenants: these are as many as they made, and take up little.
-    tenants: HashMap<Bytes, Kept>,
+    tenants: BTreeMap<Bytes, Kept>,
     /// Tenants by the bytes of their changes.
     by_bytes: BTreeSet<(usize, Bytes)>,
     bytes: usize,
@@ -127,7 +127,7 @@ impl Window {
     pub fn new(group_id: u32, bytes_max: usize) -> Self {
         Self {
             group_id,
-            tenants: HashMap::new(),
+            tenants: BTreeMap::new(),
             by_bytes: BTreeSet::new(),
             bytes: 0,
             bytes_max,
@@ -258,6 +258,10 @@ impl Kept {
         if let Some(oldest) = self.changes.pop_front() {
             self.bytes -= Numbered::bytes(&oldest.change);
             self.floor = oldest.place.index;
+            // What it once held would else stay allocated, and be counted nowhere.
+            if self.changes.len() < self.changes.capacity() / 4 {
+                self.changes.shrink_to(2 * self.changes.len());
+            }
         }
     }
 }

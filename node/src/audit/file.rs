@@ -187,6 +187,11 @@ pub(super) fn close_put_aside(path: &Path) -> io::Result<()> {
         match closed_now {
             // It was shipped and removed in this moment.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // What ships them made it its own: it is not written any more.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let file = aside.display();
+                tracing::warn!(%file, "other users can read this file of the audit log, and another user owns it");
+            }
             closed_now => {
                 let name = aside.display().to_string();
                 closed_now.map_err(|error| still_open(&name, &error))?;

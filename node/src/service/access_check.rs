@@ -215,9 +215,7 @@ impl AccessCheck {
     pub(crate) async fn again(&self, caller: &Caller) -> Result<(), Failure> {
         match &caller.power {
             Power::Token { credential, .. } if self.seen(credential).is_some() => Ok(()),
-            Power::Token { credential, .. } => {
-                self.holder(credential, None).await.map(drop)
-            }
+            Power::Token { credential, .. } => self.holder(credential, None).await.map(drop),
             Power::All => self.anyone().map(drop),
             Power::Nothing => Err(Failure::Unauthenticated),
         }

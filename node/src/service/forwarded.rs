@@ -32,7 +32,7 @@ use crate::{
     log_throttle::LogThrottle,
     propose::{Answered, Answers, Proposer},
     traces::Span,
-    vault::Vault,
+    vault::{UnfitChange, Vault},
 };
 
 /// What a node has for commands that other nodes forward to it. Cheap to clone.
@@ -52,30 +52,36 @@ impl Executor {
         let Some(event) = forwarded_event(command, from, peer) else {
             return Ok(Entry::none());
         };
-        let Err(why) = self.check(command) else {
-            return self
-                .audit
-                .begin(|| event)
-                .map_err(|_| Rejection::Unrecorded);
-        };
-        refused(&why);
-        self.audit.record(Event {
-            outcome: Reason::Denied.as_str(),
-            ..event
-        });
-        // A sender that keeps to the rules tries again until its deadline: this node may not have
-        // applied yet what the command follows.
-        Err(Rejection::NotLeading)
+        // A sender that keeps to the rules tries again until its deadline.
+        match self.check(command) {
+            Ok(()) => self.audit.begin(|| event).map_err(|_| {
+                // One that was deposed has no say: the leader's log may be sound.
+                match self.proposer.leads() {
+                    true => Rejection::Unrecorded,
+                    false => Rejection::NotLeading,
+                }
+            }),
+            Err(UnfitChange::Behind) => Err(Rejection::NotLeading),
+            Err(UnfitChange::Never(why)) => {
+                refused(&why);
+                self.audit.record(Event {
+                    outcome: Reason::Denied.as_str(),
+                    ..event
+                });
+                Err(Rejection::NotLeading)
+            }
+        }
     }
 
     /// Refuses what could stop every node for good. A leader's own commands are not checked: it
     /// proposes none of these.
-    fn check(&self, command: &Command) -> Result<(), String> {
+    fn check(&self, command: &Command) -> Result<(), UnfitChange> {
         match &command.operation {
             // A level that nodes do not know stops them. No node forwards a raise: the leader
             // proposes it through its own log.
             Some(Operation::RaiseFeatureLevel(_)) => {
-                Err("the leader alone raises the feature level".to_owned())
+                let why = "the leader alone raises the feature level";
+                Err(UnfitChange::Never(why.to_owned()))
             }
             Some(Operation::SetSealing(change)) => self.vault.check_change(change),
             _ => Ok(()),

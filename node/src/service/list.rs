@@ -179,6 +179,12 @@ async fn run<L: Listing>(
         let (producing, mut pages) = producer.start(ticket);
         if let Err(end) = forward(services, (&listing, &room.caller), &mut pages, out, lapse).await
         {
+            drop(pages);
+            if matches!(end, End::Failed(_)) {
+                // Its place is free before the caller hears that it may go on. How the thread ends
+                // says nothing more: it stops because of this end.
+                drop(producing.await);
+            }
             return end;
         }
         match producing.await {

@@ -4,13 +4,22 @@ use helve_proto::command::v1::{SealingRow, SetSealing};
 
 use super::Vault;
 
+/// Why a node cannot serve under a change of the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnfitChange {
+    /// It has not applied yet what the change follows.
+    Behind,
+    /// It could not serve under it at any time.
+    Never(String),
+}
+
 impl Vault {
     /// Checks before a change is proposed that this node can serve under it. Once it is in the log,
     /// every node ends that cannot, and so does each of its starts.
     ///
     /// # Errors
     /// Why this node cannot serve under it, or cannot tell yet.
-    pub fn check_change(&self, change: &SetSealing) -> Result<(), String> {
+    pub fn check_change(&self, change: &SetSealing) -> Result<(), UnfitChange> {
         let before = self.row().unwrap_or_default();
         if before.index > change.if_index {
             // It was decided on an older row, so the machine refuses it.
@@ -18,10 +27,11 @@ impl Vault {
         }
         let (secret, secret_key_id) = if change.key_id.is_empty() {
             if before.index < change.if_index {
-                return Err("this node has not applied what the change follows".to_owned());
+                return Err(UnfitChange::Behind);
             }
             if before.key_id.is_empty() {
-                return Err("values are not sealed, so that there is nothing to unseal".to_owned());
+                let why = "values are not sealed, so that there is nothing to unseal";
+                return Err(UnfitChange::Never(why.to_owned()));
             }
             (before.secret, before.secret_key_id)
         } else {
@@ -34,6 +44,7 @@ impl Vault {
             ..SealingRow::default()
         };
         let checked = self.checked(Some(&after));
-        checked.map(drop).map_err(|refusal| refusal.problem)
+        let checked = checked.map_err(|refusal| UnfitChange::Never(refusal.problem));
+        checked.map(drop)
     }
 }

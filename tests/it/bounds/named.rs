@@ -13,7 +13,7 @@ const NODE_PARTS: &str = "node/src/limits";
 const MACHINE: &str = "node/machine/src/limits.rs";
 
 /// What rows begin with, and the constants that they say.
-const ROWS: [(&str, &[&str]); 97] = [
+const ROWS: [(&str, &[&str]); 98] = [
     ("elements of one repeated field", &["MESSAGE_ELEMENTS_MAX"]),
     ("bytes of a message", &["MESSAGE_BYTES_MAX"]),
     ("`message-ms`", &["MESSAGE_TIME_MAX"]),

@@ -184,10 +184,12 @@ impl TaskRecord {
         self.touch();
     }
 
-    /// Whether the task is over a bound of its size, as JSON or parsed.
+    /// Whether the task is over a bound of its size, as JSON or parsed. What has ended is not kept
+    /// parsed, and was done: its result is bounded in bytes alone.
     pub(super) fn is_too_large(&self) -> bool {
         serde_json::to_vec(self).map_or(true, |json| {
-            json.len() > TASK_BYTES_MAX || parsed_bytes(&json) > TASK_WEIGHT_MAX
+            json.len() > TASK_BYTES_MAX
+                || self.ended.is_none() && parsed_bytes(&json) > TASK_WEIGHT_MAX
         })
     }
 

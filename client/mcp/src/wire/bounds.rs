@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     envelope::{Envelope, ID_BYTES_MAX},
-    weight::values,
+    weight::{parsed_bytes, values},
 };
 
 /// The member of `_meta` in which each request names its protocol, from 2026-07-28 on.
@@ -17,6 +17,8 @@ pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub(super) const INITIALIZE_BYTES_MAX: usize = 64 << 10;
 /// Values and names of members in an `initialize`: each takes up many times its bytes.
 const INITIALIZE_VALUES_MAX: usize = 512;
+/// Bytes of a `subscriptions/listen`, and of what parsing adds. It is held as long as its stream.
+const LISTEN_BYTES_MAX: usize = 64 << 10;
 /// The member of `_meta` that reports of progress repeat.
 const PROGRESS_TOKEN: &str = "progressToken";
 /// Bytes of a name that the log or an error may repeat: of a method, a tool, a prompt, a task or a
@@ -32,6 +34,8 @@ const ESCAPE_BYTES_MAX: usize = 6;
 pub(super) enum Over {
     /// It would begin a session that holds too much.
     Initialize,
+    /// It would begin a stream that holds too much.
+    Listen,
     /// It has a name that is too long.
     Name,
     /// It is about a URI that is too long.
@@ -47,6 +51,10 @@ impl Over {
             Self::Initialize => format!(
                 "Invalid Request: an `initialize` of more than {INITIALIZE_BYTES_MAX} bytes, or \
                  {INITIALIZE_VALUES_MAX} values and names: send fewer capabilities, and icons as URLs"
+            ),
+            Self::Listen => format!(
+                "Invalid Request: a `subscriptions/listen` takes up more than {LISTEN_BYTES_MAX} bytes, \
+                 of which each object takes 2 KiB: subscribe to less at once"
             ),
             Self::Name => format!(
                 "Invalid Request: a method, the name of a tool, a prompt or a client, the id of a task, \
@@ -153,8 +161,14 @@ fn check_request(request: &ClientRequest, text: &[u8]) -> Result<(), Over> {
         Some(Target::Uri(uri)) if uri.len() > URI_BYTES_MAX => return Err(Over::Uri),
         _ => {}
     }
-    let ClientRequest::InitializeRequest(initialize) = request else {
-        return Ok(());
+    let initialize = match request {
+        ClientRequest::InitializeRequest(initialize) => initialize,
+        ClientRequest::SubscriptionsListenRequest(_)
+            if text.len() + parsed_bytes(text) > LISTEN_BYTES_MAX =>
+        {
+            return Err(Over::Listen);
+        }
+        _ => return Ok(()),
     };
     if text.len() > INITIALIZE_BYTES_MAX || values(text) > INITIALIZE_VALUES_MAX {
         return Err(Over::Initialize);
@@ -233,6 +247,24 @@ mod tests {
         let fill = INITIALIZE_VALUES_MAX - least + 1;
         assert_eq!(checked(&of(fill)), Ok(()));
         assert_eq!(checked(&of(fill + 1)), Err(Over::Initialize));
+    }
+
+    #[test]
+    fn listen_is_bounded_as_it_is_parsed() {
+        let of = |notifications: Value, more: Value| {
+            let meta = json!({
+                VERSION: "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {"x": more},
+                "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+            });
+            let params = json!({"_meta": meta, "notifications": notifications});
+            checked(&request("subscriptions/listen", &params))
+        };
+        let ids = vec!["a1".repeat(16); 64];
+        assert_eq!(of(json!({"taskIds": ids}), json!([])), Ok(()));
+        let light = json!("x".repeat(5_000));
+        assert_eq!(of(json!({}), light), Ok(()));
+        let heavy = json!(vec![json!({"": 0}); 40]);
+        assert_eq!(of(json!({}), heavy), Err(Over::Listen));
     }
 
     #[test]

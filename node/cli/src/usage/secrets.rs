@@ -123,7 +123,6 @@ mod tests {
             &["mcp", "--endpoints"],
             &["mcp", "--token-jwks-url"],
             &["mcp", "--authorization-server"],
-            &["mcp", "--token-issuer"],
             &["mcp", "--allowed-origin"],
             &["mcp", "--allowed-host"],
         ] {

@@ -75,7 +75,6 @@ pub struct TokenArgs {
     #[arg(
         long,
         value_delimiter = ',',
-        value_parser = listed::url,
         env = "HELVE_TOKEN_ISSUER",
         value_name = "URL"
     )]

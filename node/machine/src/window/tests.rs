@@ -20,27 +20,22 @@ const GROUP_ID: u32 = 1;
 const NOW_MS: u64 = 1_800_000_000_000;
 
 /// A request id of the time of all commands here.
-fn request_id(number: u64) -> bytes::Bytes {
+fn request_id(number: u64) -> Bytes {
     let mut id = [0; 16];
     id[..6].copy_from_slice(&NOW_MS.to_be_bytes()[2..]);
     id[6] = 0x70;
     id[8..].copy_from_slice(&(number | 1 << 63).to_be_bytes());
-    bytes::Bytes::copy_from_slice(&id)
+    Bytes::copy_from_slice(&id)
 }
 
 struct Nothing;
 
 impl View for Nothing {
-    fn get(&self, _: &[u8]) -> Result<Option<bytes::Bytes>, Fault> {
+    fn get(&self, _: &[u8]) -> Result<Option<Bytes>, Fault> {
         Ok(None)
     }
 
-    fn range(
-        &self,
-        _: &[u8],
-        _: &[u8],
-        _: usize,
-    ) -> Result<Vec<(bytes::Bytes, bytes::Bytes)>, Fault> {
+    fn range(&self, _: &[u8], _: &[u8], _: usize) -> Result<Vec<(Bytes, Bytes)>, Fault> {
         Ok(Vec::new())
     }
 }
@@ -256,6 +251,9 @@ fn tenant_that_writes_much_shortens_no_other_tenants_window() {
     assert_eq!(look(&window, "loud", 103), Ok(4));
     assert_eq!(look(&window, "calm", 105), Err(TooOld { floor: 106 }));
     assert!(window.fullness().bytes <= 10 * one);
+    for kept in window.tenants.values() {
+        assert!(kept.changes.capacity() <= 32, "room of what has gone");
+    }
     window.begin_after(200);
     assert_eq!(
         window.fullness(),

@@ -91,9 +91,9 @@ impl Watches {
         let of_own = |watch: &Watch| (address(watch.from) == own).then_some(watch.from);
         let own_count = self.held.values().filter_map(of_own).count();
         let taken = if own_count >= ADDRESS_HEALTH_WATCHES_MAX {
-            self.most(of_own, from)
+            self.most(of_own, &from)
         } else if self.held.len() >= HEALTH_WATCHES_MAX {
-            self.most(|watch| Some(address(watch.from)), own)
+            self.most(|watch| Some(address(watch.from)), &own)
         } else {
             return true;
         };
@@ -105,14 +105,14 @@ impl Watches {
     }
 
     /// The oldest watch of what has most watches, by this name; `None` if `own` has as many, or only one fewer.
-    fn most<K: Hash + Eq>(&self, name: impl Fn(&Watch) -> Option<K>, own: K) -> Option<u64> {
+    fn most<K: Hash + Eq>(&self, name: impl Fn(&Watch) -> Option<K>, own: &K) -> Option<u64> {
         let mut counted: HashMap<K, (usize, u64)> = HashMap::new();
         for (number, watch) in &self.held {
             if let Some(name) = name(watch) {
                 counted.entry(name).or_insert((0, *number)).0 += 1;
             }
         }
-        let own_count = counted.get(&own).map_or(0, |(count, _)| *count);
+        let own_count = counted.get(own).map_or(0, |(count, _)| *count);
         let most = counted.into_values().max_by_key(|(count, _)| *count);
         most.filter(|(count, _)| *count > own_count + 1)
             .map(|(_, oldest)| oldest)

@@ -205,8 +205,8 @@ async fn command_that_would_stop_every_node_is_refused_and_recorded() {
     assert_eq!(node.recorded(), lines);
 }
 
-#[test]
-fn administrative_commands_alone_are_recorded_when_forwarded() {
+/// Commands that are recorded when they are forwarded, with the operation and the subject of the line.
+fn recorded_commands() -> Vec<(Operation, &'static str, Option<String>)> {
     let key_id = vec![0xa1_u8; 2 * KEY_ID_BYTES];
     let token = CreateTokenRequest {
         grant: Some(TokenGrant {
@@ -228,34 +228,23 @@ fn administrative_commands_alone_are_recorded_when_forwarded() {
     };
     let id = "a1".repeat(KEY_ID_BYTES);
     let (id, cut) = (format!("data key {id}"), "c".repeat(AUDIT_NAME_BYTES_MAX));
-    for (operation, name, subject) in [
-        (
-            Operation::CreateToken(token),
-            "CreateToken",
-            Some("token  of tenant acme"),
-        ),
-        (
-            Operation::RevokeToken(revoked),
-            "RevokeToken",
-            Some("token  of tenant acme"),
-        ),
-        (set_tenant(), "SetTenant", Some("tenant acme")),
+    let of_token = || Some("token  of tenant acme".to_owned());
+    vec![
+        (Operation::CreateToken(token), "CreateToken", of_token()),
+        (Operation::RevokeToken(revoked), "RevokeToken", of_token()),
+        (set_tenant(), "SetTenant", Some("tenant acme".to_owned())),
         (
             Operation::SetSealing(SetSealing::default()),
             "SetDataKey",
-            Some("no data key"),
+            Some("no data key".to_owned()),
         ),
-        (Operation::SetSealing(sealing), "SetDataKey", Some(&*id)),
+        (Operation::SetSealing(sealing), "SetDataKey", Some(id)),
         (
             Operation::RaiseFeatureLevel(RaiseFeatureLevel { level: 9 }),
             "RaiseFeatureLevel",
-            Some("level 9"),
+            Some("level 9".to_owned()),
         ),
-        (
-            Operation::SetClusterId(cluster),
-            "SetClusterId",
-            Some(&*cut),
-        ),
+        (Operation::SetClusterId(cluster), "SetClusterId", Some(cut)),
         (
             Operation::AllocateNodeId(AllocateNodeId::default()),
             "AllocateNodeId",
@@ -267,7 +256,12 @@ fn administrative_commands_alone_are_recorded_when_forwarded() {
             None,
         ),
         (Operation::Probe(Probe {}), "Probe", None),
-    ] {
+    ]
+}
+
+#[test]
+fn administrative_commands_alone_are_recorded_when_forwarded() {
+    for (operation, name, subject) in recorded_commands() {
         let is_about_tokens = matches!(name, "CreateToken" | "RevokeToken");
         assert_eq!(
             is_administrative(&operation),
@@ -283,7 +277,10 @@ fn administrative_commands_alone_are_recorded_when_forwarded() {
             .map(|it| it.subject.as_deref())
             .collect();
         let by = Some("forwarded by node 3");
-        let all: Vec<_> = [by].into_iter().chain(subject.map(Some)).collect();
+        let all: Vec<_> = [by]
+            .into_iter()
+            .chain(subject.as_deref().map(Some))
+            .collect();
         assert_eq!(subjects, all);
         assert!(event_of("", operation).unwrap().by_operator, "{name}");
     }
