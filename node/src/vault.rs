@@ -37,7 +37,7 @@ use zeroize::Zeroizing;
 
 use self::disk::Disk;
 pub use self::{
-    change::UnfitChange,
+    change::{UnfitChange, check_change},
     disk::{DiskKeys, NewDiskKey},
     files::{KeyFiles, Migration, watch_files},
     members::Members,

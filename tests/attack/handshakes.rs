@@ -11,9 +11,13 @@ use helve_node::limits::HANDSHAKES_MAX;
 use helve_tests::{
     address::Listeners,
     attack::silence::{Slow, beginnings},
+    wait::{Look, until},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::{io::AsyncReadExt as _, time::interval};
+use tokio::{
+    io::AsyncReadExt as _,
+    time::{interval, timeout},
+};
 
 use crate::attacks::{Target, attacker};
 
@@ -32,6 +36,9 @@ const SLOW: u8 = 6;
 const SLOW_EACH: usize = 16;
 /// Between two bytes.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long an attacker waits for a connection, and for all of one address to a port.
+const CONNECT: Duration = Duration::from_millis(500);
+const ROUND: Duration = Duration::from_secs(2);
 /// How a TLS record of a handshake begins (RFC 8446, 5.1).
 const HANDSHAKE: u8 = 22;
 /// Open files of this process that are not the floods'.
@@ -58,8 +65,10 @@ pub(crate) async fn unfinished(target: Target, time: Duration) -> Result<String>
     let hello = hello.context("the nodes of this attack have certificates")?;
     allow_files()?;
     for node in &target.nodes {
-        goes_on(node.client, hello).await?;
-        goes_on(node.peer, hello).await?;
+        for port in [node.client, node.peer] {
+            let goes_on = async || Look::of(goes_on(port, hello).await);
+            until("a port to go on with a handshake", goes_on).await?;
+        }
     }
     let ports = ports(&target.nodes, hello);
     let (opened, (begun, ended)) = tokio::try_join!(flood(&ports, time), slow(&ports, time))?;
@@ -114,7 +123,9 @@ async fn flood(ports: &[(SocketAddr, &[u8])], time: Duration) -> Result<usize> {
             // Nothing, a part of the first message, and all of it.
             let sent = [0, bytes.len() / 2, bytes.len()][turn % 3];
             let how_many = (CONNECTIONS, TOGETHER);
-            connections.extend(beginnings(attacker(from), *port, &bytes[..sent], how_many).await);
+            let begins = beginnings(attacker(from), *port, &bytes[..sent], how_many);
+            // A port that takes none at this time has all that it can.
+            connections.extend(timeout(ROUND, begins).await.unwrap_or_default());
         }
         opened += connections.len();
         held.push(connections);
@@ -140,7 +151,8 @@ async fn slow(ports: &[(SocketAddr, &[u8])], time: Duration) -> Result<(usize, u
             closed += before - slow.len();
             for _ in slow.len()..SLOW_EACH {
                 // The kernel may have no room for one, or the port may refuse it.
-                if let Ok(connection) = Slow::connect(attacker(SLOW), *port).await {
+                let connects = timeout(CONNECT, Slow::connect(attacker(SLOW), *port));
+                if let Ok(Ok(connection)) = connects.await {
                     slow.push(connection);
                     opened += 1;
                 }

@@ -31,12 +31,18 @@ impl History {
                 owner: name.clone(),
                 ..MintRequest::default()
             };
-            tenant.mint(mint).await?;
+            until("a first mint", async || {
+                Look::of(tenant.mint(mint.clone()).await)
+            })
+            .await?;
             let made = SetTenantRequest {
                 tenant: name.clone(),
                 ..SetTenantRequest::default()
             };
-            operator.set_tenant(made).await?;
+            until("a first tenant", async || {
+                Look::of(operator.set_tenant(made.clone()).await)
+            })
+            .await?;
             let said = [
                 format!("\"owner\":\"{name}\""),
                 format!("\"subject\":\"tenant {name}\""),

@@ -48,8 +48,9 @@ pub(crate) struct House {
 impl House {
     pub(crate) async fn start(ports: Ports) -> Result<Self> {
         let secrets = tempfile::tempdir()?;
-        let mut cluster = setup(ports, &secrets)?.prepare().await?;
+        // Where a start fails, the nodes end before their limits are taken away.
         let (mut limits, mut logs) = (Vec::new(), Vec::new());
+        let mut cluster = setup(ports, &secrets)?.prepare().await?;
         for seat in cluster.seats() {
             let log = secrets.path().join(format!("audit-{seat}"));
             let node = cluster.node_mut(seat);
@@ -256,11 +257,19 @@ async fn confined(cluster: &Cluster) -> Result<Token> {
     };
     let token = token(cluster, grant).await?;
     let caller = cluster.caller(1).bearing(&token.bearer);
-    let denied = caller.batch_retrieve(long_owner(1, 1)).await;
-    let denied = denied
-        .err()
-        .context("a key was read outside of the scope")?;
-    ensure!(reason(&denied) == Some(Reason::Denied), "{denied}");
+    let answer = until(
+        "a key outside of the scope to be answered",
+        async || match caller.batch_retrieve(long_owner(1, 1)).await {
+            Err(status) if reason(&status) != Some(Reason::Denied) => {
+                Look::NotYet(status.to_string())
+            }
+            answer => Look::Done(answer),
+        },
+    );
+    ensure!(
+        answer.await?.is_err(),
+        "a key was read outside of the scope"
+    );
     Ok(token)
 }
 
@@ -270,7 +279,10 @@ async fn token(cluster: &Cluster, grant: TokenGrant) -> Result<Token> {
         tenant: grant.tenant.clone(),
         ..SetTenantRequest::default()
     };
-    cluster.caller(1).set_tenant(made).await?;
+    until("the tenant to be made", async || {
+        Look::of(cluster.caller(1).set_tenant(made.clone()).await)
+    })
+    .await?;
     let token = Token::new()?;
     let request = CreateTokenRequest {
         token_hash: token.hash(),

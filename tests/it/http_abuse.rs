@@ -9,6 +9,7 @@ use helve_tests::{
     address,
     attack::memory::{peak_bytes, resident_bytes},
     process::Process,
+    wait::PATIENCE,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -17,7 +18,7 @@ use tokio::{
     net::{TcpSocket, TcpStream},
 };
 
-use super::mcp_process::{Caller, ask, ready, server};
+use super::mcp_process::{Caller, answer_within, ask, ready, server};
 
 /// What tokens are signed with.
 const SECRET: &str = "+Ieo1JR59WKhhkZ1EMU8eNNUE/Y2jbrSdqfyvahnBXE=";
@@ -186,7 +187,7 @@ async fn stalled_bodies_take_bounded_memory() -> Result<()> {
             .buffer_unordered(STALLED_BODIES);
         let held: Vec<_> = stalled.collect().await;
         let held = held.into_iter().collect::<Result<Vec<_>>>()?;
-        let most = peak_bytes(attacked.pid()?)? - before;
+        let most = peak_bytes(attacked.pid()?)?.saturating_sub(before);
         println!(
             "{STALLED_BODIES} stalled bodies took at most {} MiB",
             most >> 20
@@ -199,10 +200,11 @@ async fn stalled_bodies_take_bounded_memory() -> Result<()> {
     Ok(())
 }
 
-/// Sends a request. Returns the status.
-async fn send(to: SocketAddr, host: usize, request: &str) -> Result<u16> {
-    let connected = connect(to, host).await?;
-    let (status, _) = ask(connected, request).await?;
+/// Sends a request of a million pieces. Returns the status.
+async fn send_in_pieces(to: SocketAddr, host: usize, request: &str) -> Result<u16> {
+    let mut connected = connect(to, host).await?;
+    connected.write_all(request.as_bytes()).await?;
+    let (status, _) = answer_within(connected, 5 * PATIENCE).await?;
     Ok(status)
 }
 
@@ -216,12 +218,12 @@ async fn bodies_in_tiny_chunks_take_no_more_than_their_bytes() -> Result<()> {
     // It is no message, and is refused once it is whole.
     let request = format!("{head}{}0\r\n\r\n", "1\r\n \r\n".repeat(CHUNKS));
     let sent = stream::iter(0..CHUNKED_BODIES)
-        .map(|host| send(attacked.address, host, &request))
+        .map(|host| send_in_pieces(attacked.address, host, &request))
         .buffer_unordered(CHUNKED_BODIES);
     let told: Vec<_> = sent.collect().await;
     let told = told.into_iter().collect::<Result<Vec<_>>>()?;
     ensure!(told == [400; CHUNKED_BODIES], "{told:?}");
-    let most = peak_bytes(attacked.pid()?)? - before;
+    let most = peak_bytes(attacked.pid()?)?.saturating_sub(before);
     println!(
         "{CHUNKED_BODIES} bodies of {CHUNKS} chunks took at most {} MiB",
         most >> 20
@@ -262,7 +264,7 @@ async fn bodies_of_many_values_take_bounded_memory() -> Result<()> {
             .buffer_unordered(FULL_BODIES);
         let told: Vec<_> = sent.collect().await;
         let told = told.into_iter().collect::<Result<Vec<_>>>()?;
-        let most = peak_bytes(attacked.pid()?)? - before;
+        let most = peak_bytes(attacked.pid()?)?.saturating_sub(before);
         println!(
             "{FULL_BODIES} bodies of {values} values took at most {} MiB: {told:?}",
             most >> 20

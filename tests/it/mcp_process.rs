@@ -1,6 +1,6 @@
 //! `helve mcp` as a process that serves HTTP, and bare requests to it.
 
-use std::{net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result};
 use helve_tests::{
@@ -99,9 +99,17 @@ pub(crate) async fn ask(mut connected: TcpStream, request: &str) -> Result<(u16,
 }
 
 /// The answer to what was sent over a connection.
-pub(crate) async fn answer(mut connected: TcpStream) -> Result<(u16, Value)> {
+pub(crate) async fn answer(connected: TcpStream) -> Result<(u16, Value)> {
+    answer_within(connected, PATIENCE).await
+}
+
+/// The same for what a server works on for longer.
+pub(crate) async fn answer_within(
+    mut connected: TcpStream,
+    patience: Duration,
+) -> Result<(u16, Value)> {
     let mut answer = String::new();
-    timeout(PATIENCE, connected.read_to_string(&mut answer))
+    timeout(patience, connected.read_to_string(&mut answer))
         .await
         .context("no answer in time")??;
     let (head, body) = answer

@@ -37,7 +37,7 @@ async fn long_names_in_health_checks_cost_no_memory() -> Result<()> {
     memory::forget_peak(pid)?;
     let before = memory::peak_bytes(pid)?;
     let echoes = names::health(caller.channel(), BYTES, CALLS).await;
-    let grown = memory::peak_bytes(pid)? - before;
+    let grown = memory::peak_bytes(pid)?.saturating_sub(before);
     ensure!(grown < PEAK, "{CALLS} names took {grown} bytes");
     assert!(!echoes.codes.contains(&Code::Ok) && !echoes.codes.contains(&Code::NotFound));
     ensure!(echoes.longest < 2_048, "{echoes:?}");

@@ -32,7 +32,7 @@ use crate::{
     log_throttle::LogThrottle,
     propose::{Answered, Answers, Proposer},
     traces::Span,
-    vault::{UnfitChange, Vault},
+    vault::{UnfitChange, Vault, check_change},
 };
 
 /// What a node has for commands that other nodes forward to it. Cheap to clone.
@@ -83,7 +83,7 @@ impl Executor {
                 let why = "the leader alone raises the feature level";
                 Err(UnfitChange::Never(why.to_owned()))
             }
-            Some(Operation::SetSealing(change)) => self.vault.check_change(change),
+            Some(Operation::SetSealing(change)) => check_change(&self.vault, change),
             _ => Ok(()),
         }
     }

@@ -13,38 +13,36 @@ pub enum UnfitChange {
     Never(String),
 }
 
-impl Vault {
-    /// Checks before a change is proposed that this node can serve under it. Once it is in the log,
-    /// every node ends that cannot, and so does each of its starts.
-    ///
-    /// # Errors
-    /// Why this node cannot serve under it, or cannot tell yet.
-    pub fn check_change(&self, change: &SetSealing) -> Result<(), UnfitChange> {
-        let before = self.row().unwrap_or_default();
-        if before.index > change.if_index {
-            // It was decided on an older row, so the machine refuses it.
-            return Ok(());
-        }
-        let (secret, secret_key_id) = if change.key_id.is_empty() {
-            if before.index < change.if_index {
-                return Err(UnfitChange::Behind);
-            }
-            if before.key_id.is_empty() {
-                let why = "values are not sealed, so that there is nothing to unseal";
-                return Err(UnfitChange::Never(why.to_owned()));
-            }
-            (before.secret, before.secret_key_id)
-        } else {
-            (change.secret.clone(), change.key_id.clone())
-        };
-        let after = SealingRow {
-            key_id: change.key_id.clone(),
-            secret,
-            secret_key_id,
-            ..SealingRow::default()
-        };
-        let checked = self.checked(Some(&after));
-        let checked = checked.map_err(|refusal| UnfitChange::Never(refusal.problem));
-        checked.map(drop)
+/// Checks before a change is proposed that this node can serve under it. Once it is in the log,
+/// every node ends that cannot, and so does each of its starts.
+///
+/// # Errors
+/// Why this node cannot serve under it, or cannot tell yet.
+pub fn check_change(vault: &Vault, change: &SetSealing) -> Result<(), UnfitChange> {
+    let before = vault.row().unwrap_or_default();
+    if before.index > change.if_index {
+        // It was decided on an older row, so the machine refuses it.
+        return Ok(());
     }
+    let (secret, secret_key_id) = if change.key_id.is_empty() {
+        if before.index < change.if_index {
+            return Err(UnfitChange::Behind);
+        }
+        if before.key_id.is_empty() {
+            let why = "values are not sealed, so that there is nothing to unseal";
+            return Err(UnfitChange::Never(why.to_owned()));
+        }
+        (before.secret, before.secret_key_id)
+    } else {
+        (change.secret.clone(), change.key_id.clone())
+    };
+    let after = SealingRow {
+        key_id: change.key_id.clone(),
+        secret,
+        secret_key_id,
+        ..SealingRow::default()
+    };
+    let checked = vault.checked(Some(&after));
+    let checked = checked.map_err(|refusal| UnfitChange::Never(refusal.problem));
+    checked.map(drop)
 }

@@ -74,28 +74,7 @@ impl Bucket {
         let all = keys.len();
         let keys = stream::iter(keys).take_until(self.stop.clone().cancelled_owned());
         let removed = self.store.delete_stream(keys.boxed());
-        self.answered(removed, all).await
-    }
-
-    /// Waits for an answer to each request that was sent: the mark may go then. Fewer than `all` are
-    /// sent if the command is asked to stop meanwhile.
-    pub(super) async fn answered(
-        &self,
-        mut removed: impl Stream<Item = object_store::Result<Key>> + Unpin,
-        all: usize,
-    ) -> Result<(), BackupError> {
-        let mut gone = 0_usize;
-        loop {
-            match self.timed(removed.try_next()).await {
-                Ok(None) if gone < all && self.stop.is_cancelled() => {
-                    return Err(BackupError::Stopped(self.url.clone()));
-                }
-                Ok(None) => return Ok(()),
-                Ok(Some(_)) => gone += 1,
-                Err(failure) if failure.is_absent() => gone += 1,
-                Err(failure) => return Err(self.error("delete from", failure.problem())),
-            }
-        }
+        answered(self, removed, all).await
     }
 
     /// All files of all nodes that are there whole.
@@ -112,5 +91,26 @@ impl Bucket {
             })
         });
         Ok(stored.collect())
+    }
+}
+
+/// Waits for an answer to each request that was sent: the mark may go then. Fewer than `all` are
+/// sent if the command is asked to stop meanwhile.
+pub(super) async fn answered(
+    bucket: &Bucket,
+    mut removed: impl Stream<Item = object_store::Result<Key>> + Unpin,
+    all: usize,
+) -> Result<(), BackupError> {
+    let mut gone = 0_usize;
+    loop {
+        match bucket.timed(removed.try_next()).await {
+            Ok(None) if gone < all && bucket.stop.is_cancelled() => {
+                return Err(BackupError::Stopped(bucket.url.clone()));
+            }
+            Ok(None) => return Ok(()),
+            Ok(Some(_)) => gone += 1,
+            Err(failure) if failure.is_absent() => gone += 1,
+            Err(failure) => return Err(bucket.error("delete from", failure.problem())),
+        }
     }
 }

@@ -10,7 +10,7 @@ pub(super) const ELSEWHERE: &[(&str, &str)] = &[
         "a_command_that_a_peer_makes_up_is_refused_or_carried_out_or_needs_a_newer_version",
     ),
     (
-        "node/src/service/forwarded.rs",
+        "node/src/service/forwarded/tests.rs",
         "commands_that_a_peer_makes_up_keep_their_deadlines_and_their_words",
     ),
     (

@@ -2,7 +2,7 @@
 
 use futures::{StreamExt as _, stream};
 
-use super::*;
+use super::{super::deletion::answered, *};
 
 #[tokio::test]
 async fn stopped_deletion_deletes_nothing_and_leaves_no_mark() {
@@ -32,8 +32,11 @@ async fn deletion_that_is_asked_to_stop_once_all_was_sent_is_done() {
         // Asked while the last answer is on its way.
         stream::iter(keys.map(Ok)).inspect(move |_| stop.cancel())
     };
-    assert!(bucket.answered(answers(2), 2).await.is_ok(), "all is gone");
-    let stopped = bucket.answered(answers(2), 3).await;
+    assert!(
+        answered(&bucket, answers(2), 2).await.is_ok(),
+        "all is gone"
+    );
+    let stopped = answered(&bucket, answers(2), 3).await;
     assert!(
         matches!(stopped, Err(BackupError::Stopped(_))),
         "{stopped:?}"
