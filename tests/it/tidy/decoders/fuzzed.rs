@@ -59,7 +59,7 @@ pub(super) const TARGETS: &[Target] = &[
     ),
     target("exact_json", &["client/src/exact.rs"]),
     target("exchange_reply", &["client/src/cluster/verdict.rs"]),
-    target("forward_batch", &["node/src/service/forwarded.rs"]),
+    target("forward_batch", &["node/src/service/forwarded/tests.rs"]),
     target("forward_reply", &["node/src/forward.rs"]),
     target(
         "json_body",
