@@ -29,7 +29,7 @@ pub fn check_change(vault: &Vault, change: &SetSealing) -> Result<(), UnfitChang
             return Err(UnfitChange::Behind);
         }
         if before.key_id.is_empty() {
-            let why = "values are not sealed, so that there is nothing to unseal";
+            let why = "values are not sealed: there is nothing to unseal";
             return Err(UnfitChange::Never(why.to_owned()));
         }
         (before.secret, before.secret_key_id)

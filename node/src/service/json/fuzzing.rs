@@ -14,7 +14,7 @@ use crate::{
     service::failure::Failure,
 };
 
-/// Calls whose messages hold, together, each kind of field that there is in the contract.
+/// Calls whose messages together hold each kind of field of the contract.
 const PATHS: [&str; 7] = [
     "/helve.v1.StateService/Store",
     "/helve.v1.StateService/BatchStore",
